@@ -25,8 +25,8 @@ enum {
  * AUTO_INVAL_DATA (a changed mtime would drop the kernel's cache after each of
  * our own writes), WRITEBACK_CACHE (a write would be acknowledged before SOURCE
  * has it), SPLICE_* (our replies are written from pages that stay ours), locks
- * (the kernel's own are right for one mount), SETXATTR_EXT and POSIX_ACL (not
- * served), NO_OPEN_SUPPORT and NO_OPENDIR_SUPPORT (every open is ours to see).
+ * (the kernel's own are right for one mount), SETXATTR_EXT (not served),
+ * NO_OPEN_SUPPORT and NO_OPENDIR_SUPPORT (every open is ours to see).
  */
 static const struct {
 	uint64_t flag;
@@ -62,12 +62,16 @@ static uint64_t init_offered(const struct request *request)
 	return offered;
 }
 
-static uint64_t init_choose(uint64_t offered)
+static uint64_t init_choose(const struct fs *fs, uint64_t offered)
 {
 	uint64_t wanted = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(init_wanted); i++)
 		wanted |= init_wanted[i].flag;
+	/* Whoever checks the mode must check the ACL as well; without
+	 * default_permissions it is SOURCE that checks. */
+	if (fs->default_permissions)
+		wanted |= FUSE_POSIX_ACL;
 	return wanted & offered;
 }
 
@@ -85,7 +89,7 @@ static void init_accept(struct request *request)
 {
 	const struct fuse_init_in *in = request->in;
 	struct fs *fs = request->fs;
-	uint64_t flags = init_choose(init_offered(request));
+	uint64_t flags = init_choose(fs, init_offered(request));
 	struct fuse_init_out out = {
 		.major = FUSE_KERNEL_VERSION,
 		.minor = FUSE_KERNEL_MINOR_VERSION,
