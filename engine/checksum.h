@@ -6,9 +6,10 @@
  * bytes in the wrong place are found too.
  *
  * Known sums are kept in memory, in groups of 64 neighbouring pages, within a
- * fixed budget: a group that needs the place of another replaces it, and its
- * pages become unknown.  A file is named by a number that changes with its
- * identity, so sums of an older state are never compared with a newer one.
+ * fixed budget.  A group may lie in a few places; one that finds them taken
+ * replaces the group unused for longest, whose pages become unknown.  A file is
+ * named by a number that changes with its identity, so sums of an older state
+ * are never compared with a newer one.
  */
 #ifndef ENGINE_CHECKSUM_H
 #define ENGINE_CHECKSUM_H
@@ -24,21 +25,27 @@ uint64_t checksum_page(const void *page, uint64_t file_id, uint64_t page_index);
 /* The code that the processor was found able to run: "AVX2", ... */
 const char *checksum_variant(void);
 
-struct sum_group;
+struct sum_set;
 
-enum { SUM_LOCKS = 64 };
+enum { SUM_LOCKS = 16 };
 
 struct sums {
-	/* Set by sums_open(), never changed. */
-	struct sum_group *groups;
-	size_t group_count;
+	/* Protected by all locks together; readable under any. */
+	struct sum_set *sets;
+	size_t set_count; /* a multiple of SUM_LOCKS */
 
-	/* Each protects the groups whose number ends like its own. */
+	/* Each protects the sets whose number ends like its own, however many
+	 * sets there are. */
 	struct lock locks[SUM_LOCKS];
 };
 
-/* @bytes: the budget; less than one group keeps nothing.  -ENOMEM. */
+/* @bytes: the budget; too little keeps nothing.  -ENOMEM. */
 int sums_open(struct sums *sums, size_t bytes);
+
+/* Another budget.  What is known stays known as far as there is room; without
+ * memory for the new table nothing is.  Waits for every other call. */
+void sums_resize(struct sums *sums, size_t bytes);
+
 void sums_close(struct sums *sums);
 
 enum sum_verdict { SUM_UNKNOWN, SUM_MATCHES, SUM_DIFFERS };

@@ -30,6 +30,7 @@ struct lane {
 	struct stats_block stats;
 	struct worker_pool workers; /* calls that may block */
 	struct worker_pool readers; /* io_method=worker */
+	struct worker_pool aside;   /* what may wait for the workers */
 
 	/* Atomic: any thread pushes (release), the lane takes all (acquire). */
 	_Atomic(struct task *) posted;
@@ -58,9 +59,10 @@ struct engine {
 	/* Set by engine_open(), never changed. */
 	struct options *options;
 	const struct io_method *method;
+	engine_observer *changed; /* may be NULL */
+	void *changed_context;
 	struct cache cache;
 	struct sums sums;
-	size_t sums_bytes;
 	bool has_memory;          /* cache and sums are open */
 	struct stats_block stats; /* guarded by itself */
 	struct lane *lanes;

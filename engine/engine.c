@@ -43,12 +43,18 @@ static const struct io_method *engine_choose_method(struct options *options)
 	return &method_uring;
 }
 
-/* What of cache_size the pages may use: the sums have their share already. */
+/* Of cache_size, what the sums may use; the pages have the rest. */
+static size_t engine_sums_budget(const struct engine *engine)
+{
+	if (!option_get(engine->options, checksums))
+		return 0;
+	return (size_t)option_get(engine->options, cache_size) / SUMS_SHARE;
+}
+
 static size_t engine_page_budget(const struct engine *engine)
 {
-	size_t size = (size_t)option_get(engine->options, cache_size);
-
-	return size > engine->sums_bytes ? size - engine->sums_bytes : 0;
+	return (size_t)option_get(engine->options, cache_size) -
+	       engine_sums_budget(engine);
 }
 
 static void engine_share_cache(struct engine *engine)
@@ -69,9 +75,7 @@ static int engine_open_memory(struct engine *engine)
 	/* A live cache_size may grow up to the machine's memory. */
 	if (sysinfo(&info) == 0 && info.totalram * info.mem_unit > max)
 		max = info.totalram * info.mem_unit;
-	if (option_get(options, checksums))
-		engine->sums_bytes = size / SUMS_SHARE;
-	int err = sums_open(&engine->sums, engine->sums_bytes);
+	int err = sums_open(&engine->sums, engine_sums_budget(engine));
 	if (err < 0)
 		return err;
 	err = cache_open(&engine->cache, engine_page_budget(engine), max,
@@ -269,9 +273,17 @@ void engine_quiesce(struct engine *engine)
 
 		/* Polling is enough for something that happens once. */
 		while (!lane_is_quiet(lane) ||
-		       !worker_pool_is_idle(&lane->workers))
+		       !worker_pool_is_idle(&lane->workers) ||
+		       !worker_pool_is_idle(&lane->aside))
 			(void)usleep(1000);
 	}
+}
+
+void engine_observe(struct engine *engine, engine_observer *changed,
+                    void *context)
+{
+	engine->changed = changed;
+	engine->changed_context = context;
 }
 
 struct options *engine_options(struct engine *engine)
@@ -297,6 +309,7 @@ const char *engine_method_name(const struct engine *engine)
 
 void engine_apply_options(struct engine *engine)
 {
+	sums_resize(&engine->sums, engine_sums_budget(engine));
 	cache_resize(&engine->cache, engine_page_budget(engine));
 	engine_share_cache(engine);
 	engine_feed(engine);
@@ -353,7 +366,7 @@ uint64_t engine_stat(struct engine *engine, enum stat_id id)
 	case STAT_cache_pages:
 		return cache_data_pages(&engine->cache);
 	case STAT_cache_bytes:
-		return cache_bytes(&engine->cache) + engine->sums_bytes;
+		return cache_bytes(&engine->cache) + engine_sums_budget(engine);
 	case STAT_cache_limit_bytes:
 		return (uint64_t)option_get(engine->options, cache_size);
 	case STAT_io_inflight:

@@ -33,6 +33,16 @@ int engine_open(struct options *options, struct engine **ret_engine);
  * Every file is closed by then.  Accepts NULL. */
 void engine_close(struct engine *engine);
 
+/*
+ * Have @changed called when a file was found changed behind us, after its pages
+ * were dropped.  It runs on any thread, lanes included, without a lock, and
+ * must not block.  Before the first file is opened.
+ */
+struct file_key;
+typedef void engine_observer(void *context, const struct file_key *key);
+void engine_observe(struct engine *engine, engine_observer *changed,
+                    void *context);
+
 /* Wait until no I/O is in flight and no worker is busy.  Nobody starts anything
  * new meanwhile. */
 void engine_quiesce(struct engine *engine);

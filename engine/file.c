@@ -316,6 +316,11 @@ int file_descriptor(const struct file *file)
 	return file->fd;
 }
 
+uint64_t file_contents(struct file *file)
+{
+	return atomic_load_explicit(&file->sum_id, memory_order_relaxed);
+}
+
 static uint64_t file_name_contents(const struct file *file)
 {
 	/* Any two states of any two files differ in something here. */
@@ -375,6 +380,16 @@ static bool file_doubts_locked(struct file *file,
 	return false;
 }
 
+/* It was changed behind us: nothing that anybody has of it is right. */
+static void file_disown(struct file *file)
+{
+	const struct engine *engine = file->engine;
+
+	file_detach(file, 0, UINT64_MAX);
+	if (engine->changed)
+		engine->changed(engine->changed_context, &file->key);
+}
+
 bool file_meets(struct file *file, const struct identity *identity)
 {
 	struct identity fresh = *identity;
@@ -399,7 +414,7 @@ bool file_meets(struct file *file, const struct identity *identity)
 	if (!is_changed)
 		return false;
 	stat_add(&file->engine->stats, identity_changes, 1);
-	file_detach(file, 0, UINT64_MAX);
+	file_disown(file);
 	return true;
 }
 
@@ -419,7 +434,7 @@ bool file_check(struct file *file, const struct statx *stat)
 
 	lock_release(&file->lock);
 	if (!is_settled)
-		file_detach(file, 0, UINT64_MAX);
+		file_disown(file);
 	return !is_settled;
 }
 

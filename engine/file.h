@@ -129,7 +129,6 @@ struct change {
 	uint64_t last;
 	bool overlaps;
 	bool is_clean;
-	bool is_append;
 };
 
 /* @length FILE_TO_END: everything from @offset on (truncate, append). A change
@@ -151,6 +150,12 @@ bool file_check(struct file *file, const struct statx *stat);
 
 /* The file of @key if the engine knows it, with a user added; else NULL. */
 struct file *file_find(struct engine *engine, const struct file_key *key);
+
+/*
+ * Names the contents of the file, apart from what we changed ourselves: another
+ * number means that somebody else changed it.  Never 0 for an open file.
+ */
+uint64_t file_contents(struct file *file);
 
 /* Drop what is cached of the file. */
 void file_drop(struct file *file);

@@ -51,6 +51,12 @@ void lane_work(struct lane *lane, struct task *task)
 	worker_pool_run(&lane->workers, task);
 }
 
+void lane_work_aside(struct lane *lane, struct task *task)
+{
+	stat_add(&lane->stats, worker_jobs, 1);
+	worker_pool_run(&lane->aside, task);
+}
+
 static void lane_wake(struct lane *lane)
 {
 	uint64_t one = 1;
@@ -250,6 +256,38 @@ static void lane_feed(struct task *task)
 	read_feed(lane);
 }
 
+/* All pools or none. */
+static int lane_open_pools(struct lane *lane)
+{
+	const struct options *options = lane->engine->options;
+	const struct {
+		struct worker_pool *pool;
+		unsigned thread_max;
+	} pools[] = {
+		{&lane->workers, LANE_WORKERS_MAX},
+		{&lane->readers, (unsigned)option_get(options, io_workers)},
+		{&lane->aside, 1},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(pools); i++) {
+		int err = worker_pool_open(pools[i].pool, lane->cpu,
+		                           pools[i].thread_max);
+		if (err == 0)
+			continue;
+		while (i-- > 0)
+			worker_pool_close(pools[i].pool);
+		return err;
+	}
+	return 0;
+}
+
+static void lane_close_pools(struct lane *lane)
+{
+	worker_pool_close(&lane->workers);
+	worker_pool_close(&lane->readers);
+	worker_pool_close(&lane->aside);
+}
+
 static int lane_open_parts(struct lane *lane)
 {
 	struct options *options = lane->engine->options;
@@ -265,14 +303,7 @@ static int lane_open_parts(struct lane *lane)
 	err = fill_open(&lane->fill, lane->ios.count);
 	if (err < 0)
 		return err;
-	err = worker_pool_open(&lane->workers, lane->cpu, LANE_WORKERS_MAX);
-	if (err < 0)
-		return err;
-	err = worker_pool_open(&lane->readers, lane->cpu,
-	                       (unsigned)option_get(options, io_workers));
-	if (err < 0)
-		worker_pool_close(&lane->workers);
-	return err;
+	return lane_open_pools(lane);
 }
 
 static void lane_close_parts(struct lane *lane)
@@ -317,8 +348,7 @@ int lane_open(struct lane *lane, struct engine *engine, unsigned index, int cpu)
 	}
 	err = lane_start(lane);
 	if (err < 0) {
-		worker_pool_close(&lane->workers);
-		worker_pool_close(&lane->readers);
+		lane_close_pools(lane);
 		lane_close_parts(lane);
 	}
 	return err;
@@ -338,8 +368,7 @@ void lane_close(struct lane *lane)
 {
 	struct lane_stop stop = {.task.run = lane_stop, .lane = lane};
 
-	worker_pool_close(&lane->workers);
-	worker_pool_close(&lane->readers);
+	lane_close_pools(lane);
 	lane_post(lane, &stop.task);
 	pthread_join(lane->thread, NULL);
 	assert(!lane->hungry_head);

@@ -38,6 +38,10 @@ struct lane_event {
  * free and none to be had, the task waits for one. */
 void lane_work(struct lane *lane, struct task *task);
 
+/* As lane_work(), for a task that may itself wait for what the workers do: it
+ * must not take the last of them.  One at a time. */
+void lane_work_aside(struct lane *lane, struct task *task);
+
 /* Run @task in the loop of @lane, soon.  Any thread, @lane's own as well. */
 void lane_post(struct lane *lane, struct task *task);
 

@@ -4,9 +4,10 @@
 #include <stddef.h>
 
 enum {
-	/* Requests of one reader arrive this far out of order: the kernel's
-	 * readahead sends up to 512 KiB early. */
-	REORDER_PAGES = 128,
+	/* Requests of one reader arrive this far out of order, 2 MiB: the
+	 * kernel's readahead has two requests of 1 MiB on their way, and each
+	 * lane takes one. */
+	REORDER_PAGES = 512,
 
 	/* The first window, 256 KiB: enough for a small file, little enough to
 	 * waste. */

@@ -307,6 +307,14 @@ uint64_t inode_table_count(struct inode_table *table)
 	return table->count;
 }
 
+uint64_t inode_node(struct inode_table *table, const struct file_key *key)
+{
+	scoped_lock(&table->lock);
+	const struct inode_private *found = find_key_locked(table, key);
+
+	return found ? found->inode.node_id : 0;
+}
+
 struct inode *inode_find(struct inode_table *table, uint64_t node_id)
 {
 	scoped_lock(&table->lock);

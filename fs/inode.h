@@ -50,6 +50,8 @@ struct inode {
 	struct lock open_lock;
 	unsigned open_count;
 	enum inode_mode mode;
+	uint64_t kernel_contents; /* file_contents() of what the kernel has
+	                             cached; 0: to be dropped */
 
 	/* The rest is inode.c's. */
 	struct inode_private *private;
@@ -59,6 +61,9 @@ struct inode {
 int inode_table_open(struct fs *fs, struct inode_table **ret_table);
 void inode_table_close(struct inode_table *table);
 uint64_t inode_table_count(struct inode_table *table);
+
+/* The node id of a file, or 0: the kernel does not know it. */
+uint64_t inode_node(struct inode_table *table, const struct file_key *key);
 
 /* The inode of @node_id with a reference, or NULL: the kernel made it up. */
 struct inode *inode_find(struct inode_table *table, uint64_t node_id);
@@ -116,12 +121,11 @@ int inode_stat(struct inode *inode, struct statx *ret_stat);
 struct file *inode_file(struct inode *inode);
 
 /*
- * Compare @stat, which is fresh, with what is cached of the inode.  True if the
- * file was changed behind the mount: the kernel's copy must go as well, by
- * notify_inode_changed() after the reply.  Not while the caller itself changes
- * the file.
+ * Compare @stat, which is fresh, with what is cached of the inode, and drop
+ * that if the file was changed behind the mount.  Not while the caller itself
+ * changes the file.
  */
-bool inode_check(struct inode *inode, const struct statx *stat);
+void inode_check(struct inode *inode, const struct statx *stat);
 
 /*
  * Brackets a change that we make to the inode, as file_change_begin() and

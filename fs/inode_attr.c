@@ -14,16 +14,14 @@ struct file *inode_file(struct inode *inode)
 	return file_find(inode->table->fs->engine, &inode->key);
 }
 
-bool inode_check(struct inode *inode, const struct statx *stat)
+void inode_check(struct inode *inode, const struct statx *stat)
 {
 	struct file *file = inode_file(inode);
-	bool is_changed;
 
 	if (!file)
-		return false;
-	is_changed = file_check(file, stat);
+		return;
+	(void)file_check(file, stat);
 	file_close(file);
-	return is_changed;
 }
 
 void inode_change_begin(struct inode *inode, struct inode_change *change,

@@ -23,6 +23,7 @@
 #include "fs/handle.h"
 #include "fs/inode.h"
 #include "fs/mount.h"
+#include "fs/notify.h"
 #include "fs/opening.h"
 #include "fs/ops.h"
 #include "fs/transport.h"
@@ -251,6 +252,7 @@ static int instance_open_tables(struct fs *fs)
 
 	if (err) /* the engine has named cause and remedy */
 		return err;
+	engine_observe(fs->engine, notify_file_changed, fs);
 	err = inode_table_open(fs, &fs->inodes);
 	if (err)
 		return failed_to("read the source directory", err);

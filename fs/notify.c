@@ -6,6 +6,7 @@
 #include "engine/cleanup.h"
 #include "engine/lane.h"
 #include "fs/fs.h"
+#include "fs/inode.h"
 #include "fs/wire.h"
 
 struct notification {
@@ -37,14 +38,19 @@ static void notify_run(struct task *task)
 	free(notification);
 }
 
-void notify_inode_changed(struct fs *fs, struct lane *lane, uint64_t node_id)
+void notify_file_changed(void *context, const struct file_key *key)
 {
-	struct notification *notification = malloc(sizeof(*notification));
+	struct fs *fs = context;
+	uint64_t node_id = inode_node(fs->inodes, key);
+	struct notification *notification;
 
+	if (!node_id)
+		return;
+	notification = malloc(sizeof(*notification));
 	if (!notification)
 		return;
 	notification->task = (struct task){.run = notify_run};
 	notification->fs = fs;
 	notification->node_id = node_id;
-	lane_work(lane, &notification->task);
+	lane_work_aside(engine_lane(fs->engine, 0), &notification->task);
 }

@@ -3,18 +3,19 @@
  *
  * Never from inside a request: the kernel may hold a lock that the notification
  * needs until that very request is answered.  So a notification is a task of
- * its own, run by a worker.
+ * its own, beside the workers: the kernel may have to write pages before it
+ * drops them, and that takes a worker.
  */
 #ifndef FS_NOTIFY_H
 #define FS_NOTIFY_H
 
 #include <stdint.h>
 
-struct fs;
-struct lane;
+struct file_key;
 
-/* Have the kernel drop the pages (and attributes) that it caches of a node.
- * Best effort: without memory the attribute timeout has to do. */
-void notify_inode_changed(struct fs *fs, struct lane *lane, uint64_t node_id);
+/* An engine_observer, @context is the struct fs: have the kernel drop the pages
+ * and attributes that it caches of the file.  Best effort: without memory the
+ * attribute timeout has to do. */
+void notify_file_changed(void *context, const struct file_key *key);
 
 #endif

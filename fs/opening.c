@@ -12,7 +12,6 @@
 #include "fs/edit.h"
 #include "fs/fs.h"
 #include "fs/handle.h"
-#include "fs/notify.h"
 
 static bool opening_is_write_only(const struct opening *opening)
 {
@@ -67,15 +66,20 @@ static int opening_reader(void *context, int flags)
 	return fd;
 }
 
-static bool opening_file_is_known(const struct opening *opening)
+/* What the kernel has cached of the inode is what the file holds: it may keep
+ * it.  Else it drops it at this open. */
+static bool opening_may_keep_locked(const struct opening *opening,
+                                    const struct handle *handle,
+                                    bool is_changed)
 {
-	struct file *file =
-		file_find(opening->fs->engine, &opening->inode->key);
+	struct inode *inode = opening->inode;
+	uint64_t contents = handle->file ? file_contents(handle->file) : 0;
+	bool may_keep = contents != 0 && !is_changed &&
+	                contents == inode->kernel_contents;
 
-	if (!file)
-		return false;
-	file_close(file);
-	return true;
+	assert(lock_is_held(&inode->open_lock));
+	inode->kernel_contents = contents;
+	return may_keep;
 }
 
 /* Join those who have the inode open, in the mode that they share. */
@@ -83,27 +87,19 @@ static int opening_attach(struct opening *opening, struct handle *handle)
 {
 	struct inode *inode = opening->inode;
 	bool is_changed = false;
-	bool is_known;
-	int err;
 
 	scoped_lock(&inode->open_lock);
-	/* The engine notices a change only of a file that it knows; about any
-	 * other the kernel's pages may be older than our knowledge. */
-	is_known = opening_file_is_known(opening);
-	err = file_open(opening->fs->engine, &inode->key, opening_reader,
-	                opening, &handle->file, &is_changed);
-	/* Writing needs no permission to read. */
-	if (err == -EACCES && opening_is_write_only(opening))
-		is_known = false;
-	else if (err)
-		return err;
+	int err = file_open(opening->fs->engine, &inode->key, opening_reader,
+	                    opening, &handle->file, &is_changed);
 
+	/* Writing needs no permission to read. */
+	if (err && (err != -EACCES || !opening_is_write_only(opening)))
+		return err;
 	if (inode->open_count == 0)
 		inode->mode = opening_choose_mode(opening->fs);
 	opening->mode = inode->mode;
-	opening->keeps_cache = is_known && !is_changed;
-	opening->is_stale = is_changed && inode->open_count > 0 &&
-	                    inode->mode == INODE_CACHED;
+	opening->keeps_cache =
+		opening_may_keep_locked(opening, handle, is_changed);
 	inode->open_count++;
 	return 0;
 }
@@ -155,15 +151,17 @@ static int opening_truncate(const struct opening *opening)
 	return err;
 }
 
-/* The handle never reached the kernel, so the kernel kept the pages that this
- * open was to drop; the engine will not notice their age a second time. */
+/* The handle never reached the kernel, which dropped nothing. */
 static void opening_undo(struct opening *opening)
 {
+	struct inode *inode = opening->handle->inode;
+
+	if (!opening->keeps_cache) {
+		scoped_lock(&inode->open_lock);
+		inode->kernel_contents = 0;
+	}
 	opening_close(opening->fs, opening->handle);
 	opening->handle = NULL;
-	if (!opening->keeps_cache)
-		notify_inode_changed(opening->fs, opening->lane,
-		                     opening->node_id);
 }
 
 static int opening_make_handle(struct opening *opening)
@@ -237,7 +235,4 @@ void opening_finish(struct opening *opening, int reply_error)
 {
 	if (reply_error)
 		opening_undo(opening);
-	else if (opening->is_stale)
-		notify_inode_changed(opening->fs, opening->lane,
-		                     opening->node_id);
 }

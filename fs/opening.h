@@ -31,12 +31,10 @@
 
 struct fs;
 struct handle;
-struct lane;
 
 struct opening {
 	/* Set before opening_run(), which takes inode and fd over. */
 	struct fs *fs;
-	struct lane *lane;
 	uint64_t node_id;
 	struct inode *inode; /* a reference, or NULL: no such node */
 	int flags;           /* the program's */
@@ -48,7 +46,6 @@ struct opening {
 	struct handle *handle;
 	enum inode_mode mode;
 	bool keeps_cache; /* the kernel's pages of the file are still right */
-	bool is_stale;    /* they are not, and others are reading them */
 };
 
 /*

@@ -11,7 +11,6 @@
 #include "fs/fs.h"
 #include "fs/handle.h"
 #include "fs/inode.h"
-#include "fs/notify.h"
 #include "fs/ops.h"
 #include "fs/request.h"
 
@@ -20,22 +19,7 @@ static struct inode *request_inode(const struct request *request)
 	return inode_find(request->fs->inodes, request->header.nodeid);
 }
 
-/* Reply, then have the kernel drop its copy if that is old. */
-static void reply_and_notify(struct request *request, const void *out,
-                             size_t size, bool is_changed)
-{
-	struct fs *fs = request->fs;
-	struct lane *lane = request->lane;
-	uint64_t node_id = request->header.nodeid;
-
-	/* Attributes are no reference: nothing to take back if it fails. */
-	(void)request_reply(request, out, size);
-	if (is_changed)
-		notify_inode_changed(fs, lane, node_id);
-}
-
-static int attributes_get(const struct request *request, struct statx *ret_stat,
-                          bool *ret_is_changed)
+static int attributes_get(const struct request *request, struct statx *ret_stat)
 {
 	auto_inode struct inode *inode = request_inode(request);
 	int err;
@@ -45,31 +29,30 @@ static int attributes_get(const struct request *request, struct statx *ret_stat,
 	err = inode_stat(inode, ret_stat);
 	if (err)
 		return err;
-	*ret_is_changed = inode_check(inode, ret_stat);
+	inode_check(inode, ret_stat);
 	return 0;
 }
 
-static void attributes_reply(struct request *request, const struct statx *stat,
-                             bool is_changed)
+static void attributes_reply(struct request *request, const struct statx *stat)
 {
 	struct fuse_attr_out out = {.dummy = 0};
 
 	fs_validity(option_get(request->fs->options, attr_timeout),
 	            &out.attr_valid, &out.attr_valid_nsec);
 	inode_attributes(stat, &out.attr);
-	reply_and_notify(request, &out, sizeof(out), is_changed);
+	/* Attributes are no reference: nothing to take back if it fails. */
+	(void)request_reply(request, &out, sizeof(out));
 }
 
 void op_getattr(struct request *request)
 {
 	struct statx stat;
-	bool is_changed;
-	int err = attributes_get(request, &stat, &is_changed);
+	int err = attributes_get(request, &stat);
 
 	if (err)
 		request_fail(request, err);
 	else
-		attributes_reply(request, &stat, is_changed);
+		attributes_reply(request, &stat);
 }
 
 static struct wire_sx_time wire_time(const struct statx_timestamp *time)
@@ -109,8 +92,7 @@ void op_statx(struct request *request)
 {
 	struct wire_statx_out out = {.flags = 0};
 	struct statx stat;
-	bool is_changed;
-	int err = attributes_get(request, &stat, &is_changed);
+	int err = attributes_get(request, &stat);
 
 	if (err) {
 		request_fail(request, err);
@@ -119,7 +101,8 @@ void op_statx(struct request *request)
 	fs_validity(option_get(request->fs->options, attr_timeout),
 	            &out.attr_valid, &out.attr_valid_nsec);
 	wire_statx_fill(&stat, &out.stat);
-	reply_and_notify(request, &out, sizeof(out), is_changed);
+	/* Attributes are no reference: nothing to take back if it fails. */
+	(void)request_reply(request, &out, sizeof(out));
 }
 
 /* A SETATTR on its way. */
@@ -285,7 +268,7 @@ void op_setattr(struct request *request)
 	if (err)
 		request_fail(request, err);
 	else
-		attributes_reply(request, &stat, false);
+		attributes_reply(request, &stat);
 }
 
 static int access_run(const struct request *request)

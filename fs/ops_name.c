@@ -11,7 +11,6 @@
 #include "fs/descriptor.h"
 #include "fs/fs.h"
 #include "fs/inode.h"
-#include "fs/notify.h"
 #include "fs/ops.h"
 #include "fs/request.h"
 
@@ -61,12 +60,8 @@ static void lookup_missing(struct request *request)
 
 void op_lookup(struct request *request)
 {
-	struct fs *fs = request->fs;
-	struct lane *lane = request->lane;
 	struct inode *inode;
 	struct statx stat;
-	uint64_t node_id;
-	bool is_changed;
 	int err;
 
 	err = lookup_run(request, &inode, &stat);
@@ -78,11 +73,8 @@ void op_lookup(struct request *request)
 		request_fail(request, err);
 		return;
 	}
-	node_id = inode->node_id;
-	is_changed = inode_check(inode, &stat);
-	err = entry_reply(request, inode, &stat);
-	if (!err && is_changed)
-		notify_inode_changed(fs, lane, node_id);
+	inode_check(inode, &stat);
+	(void)entry_reply(request, inode, &stat);
 }
 
 void op_forget(struct request *request)

@@ -16,7 +16,6 @@ void op_open(struct request *request)
 	const struct fuse_open_in *in = request->in;
 	struct opening opening = {
 		.fs = request->fs,
-		.lane = request->lane,
 		.node_id = request->header.nodeid,
 		.inode =
 			inode_find(request->fs->inodes, request->header.nodeid),
@@ -77,7 +76,6 @@ static void create_answer(struct request *request, int fd,
 	const struct fuse_create_in *in = request->in;
 	struct opening opening = {
 		.fs = request->fs,
-		.lane = request->lane,
 		.flags = (int)in->flags,
 		.fd = fd,
 	};

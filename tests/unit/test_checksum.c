@@ -20,6 +20,9 @@
 #include "engine/cleanup.h"
 #include "engine/page.h"
 
+/* Groups that a place of the table holds. */
+enum { WAYS = 8 };
+
 enum { BUDGET = 1 << 20, FILE_A = 11, FILE_B = 12 };
 
 static struct sums sums;
@@ -138,7 +141,7 @@ static void runs_are_compared(void **state)
 
 static void a_replaced_group_is_unknown(void **state)
 {
-	const uint64_t groups = 20 * sums.group_count;
+	const uint64_t groups = 20 * sums.set_count * WAYS;
 	uint64_t known = 0;
 
 	for (uint64_t number = 0; number < groups; number++)
@@ -158,7 +161,19 @@ static void a_replaced_group_is_unknown(void **state)
 			known++;
 		}
 	}
-	assert_in_range(known, sums.group_count / 2, sums.group_count);
+	/* Those of the groups that were used last. */
+	assert_int_equal(known, sums.set_count * WAYS);
+}
+
+/* Neighbours do not push each other out while there is room. */
+static void a_large_file_fills_the_table(void **state)
+{
+	const uint64_t groups = sums.set_count * WAYS;
+
+	for (uint64_t number = 0; number < groups; number++)
+		sums_learn(&sums, FILE_A, number * 64, number);
+	for (uint64_t number = 0; number < groups; number++)
+		assert_int_equal(ask(FILE_A, number * 64, number), SUM_MATCHES);
 }
 
 static void ranges_are_forgotten(void **state)
@@ -228,6 +243,7 @@ int main(void)
 		TEST(what_was_learned_is_known),
 		TEST(runs_are_compared),
 		TEST(a_replaced_group_is_unknown),
+		TEST(a_large_file_fills_the_table),
 		TEST(ranges_are_forgotten),
 		cmocka_unit_test(without_a_budget_nothing_is_known),
 	};
