@@ -4,6 +4,15 @@
 #include <errno.h>
 #include <sys/mman.h>
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+enum {
+	/* Below, a system call costs more than the faults that it saves. */
+	POPULATE_PAGES_MIN = 8,
+};
+
 /* Address space that costs nothing until it is touched. */
 static void *arena_map(size_t size)
 {
@@ -32,8 +41,6 @@ int arena_open(struct arena *arena, size_t page_max)
 		arena_close(arena);
 		return -ENOMEM;
 	}
-	/* Fewer, larger segments per I/O; without it 4 KiB pages do. */
-	(void)madvise(arena->memory, page_max << PAGE_SHIFT, MADV_HUGEPAGE);
 	/* File contents do not belong into a core dump. */
 	(void)madvise(arena->memory, page_max << PAGE_SHIFT, MADV_DONTDUMP);
 	return 0;
@@ -91,6 +98,16 @@ void arena_give(struct arena *arena, struct page *page)
 {
 	assert(page->state == PAGE_FREE);
 	queue_put(arena, &arena->warm, arena_number(arena, page));
+}
+
+void arena_populate(const struct arena *arena, const struct page *first,
+                    size_t count)
+{
+	if (count < POPULATE_PAGES_MIN)
+		return;
+	/* Kernels before 5.14 say EINVAL: then the I/O faults page by page. */
+	(void)madvise(arena_memory(arena, arena_number(arena, first)),
+	              count << PAGE_SHIFT, MADV_POPULATE_WRITE);
 }
 
 void arena_release(struct arena *arena, size_t count)

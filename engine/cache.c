@@ -196,21 +196,47 @@ static bool cache_make_room(struct cache *cache, size_t wanted)
 	return false;
 }
 
+/* The pages that were never used before @fresh was the first of those: the last
+ * ones, side by side. */
+static void cache_populate(const struct cache *cache, struct page *const *pages,
+                           size_t count, size_t fresh)
+{
+	size_t used = 0;
+
+	while (used < count && arena_number(&cache->arena, pages[used]) < fresh)
+		used++;
+	if (used < count)
+		arena_populate(&cache->arena, pages[used], count - used);
+}
+
+/* What is free, or how many pages are *@ret_missing. */
+static bool cache_take_now(struct cache *cache, struct page **ret_pages,
+                           size_t count, size_t *ret_missing)
+{
+	lock_acquire(&cache->lock);
+	size_t fresh = cache->arena.fresh;
+	size_t reserve = cache_reserve(cache);
+	bool is_taken =
+		cache_take_free_locked(cache, ret_pages, count, reserve);
+
+	if (!is_taken)
+		*ret_missing =
+			cache->page_used + reserve + count - cache->page_limit;
+	lock_release(&cache->lock);
+	if (is_taken)
+		cache_populate(cache, ret_pages, count, fresh);
+	return is_taken;
+}
+
 /* Take what is free, or make room and try again. */
 static bool cache_try_take(struct cache *cache, struct page **ret_pages,
                            size_t count)
 {
+	size_t missing;
+
 	/* Bounded: others may take what was freed, again and again. */
 	for (unsigned round = 0; round < TAKE_ROUNDS_MAX; round++) {
-		lock_acquire(&cache->lock);
-		size_t reserve = cache_reserve(cache);
-		bool is_taken = cache_take_free_locked(cache, ret_pages, count,
-		                                       reserve);
-		size_t missing =
-			cache->page_used + reserve + count - cache->page_limit;
-
-		lock_release(&cache->lock);
-		if (is_taken)
+		if (cache_take_now(cache, ret_pages, count, &missing))
 			return true;
 		if (!cache_make_room(cache, missing))
 			return false;

@@ -16,6 +16,10 @@ enum {
 	/* 4 MiB: direct I/O is far below the device's speed with less. */
 	WINDOW_FREE = 1024,
 
+	/* Times per batch up to there: files of a few MiB are read to their end
+	 * before doubling would have got anywhere. */
+	WINDOW_RAMP = 4,
+
 	/* Of the largest I/O: a stream asks for more once so much fits in, so
 	 * that it neither trickles nor runs dry. */
 	BATCH_SHARE = 1,
@@ -82,7 +86,9 @@ static void stream_grow(struct stream *stream, bool had_to_wait,
 
 	if (window == 0)
 		window = WINDOW_FIRST;
-	else if (window < WINDOW_FREE || had_to_wait)
+	else if (window < WINDOW_FREE)
+		window *= WINDOW_RAMP;
+	else if (had_to_wait)
 		window *= 2;
 	stream->window = window < window_max ? window : window_max;
 }

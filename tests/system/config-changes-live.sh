@@ -55,3 +55,15 @@ grep -q '^cache_size=128M' "$config" ||
 kill "$READER"
 wait "$READER" || true
 unmount
+
+# From large to smallest: what a large cache needs for itself must not take all
+# of a small one.
+mount_source kernel_cache=off,cache_size=1G
+pattern read "$MOUNT/file" 11 >/dev/null
+echo cache_size=16M >"$config"
+wait_until "the cache has shrunk" cache_fits 16777216
+start_reader "$MOUNT/file" 11 >/dev/null
+wait_until "a small cache serves" process_has_ended "$READER"
+wait "$READER" || fail "a small cache does not serve"
+expect "it caches still" "$(stat_value cache_pages)" -gt 1024
+unmount

@@ -17,8 +17,8 @@ sync
 # One in each group of 64 pages, whose sums are kept together.
 mapfile -t bad_pages < <(seq 20 64 "$page_count")
 # Sums have a budget; two groups may want the same place in it, and one of them
-# is then unknown.  With the budget of a large cache that is rare.
-unknown_max=4
+# is then unknown.  With the budget of a larger cache that is rare.
+unknown_max=8
 
 flip_bad_pages() {
 	python3 "$TESTS_LIB/flip.py" "$DISK_IMAGE" "$TEST_DIR/right" \
@@ -37,7 +37,7 @@ shrink_cache() {
 	wait_until "the cache has shrunk" cache_fits
 }
 
-mount_source kernel_cache=off,cache_size=1G
+mount_source kernel_cache=off,cache_size=256M
 # The sums live in memory, with the file: keep it open.
 exec 7<"$MOUNT/file"
 expect_same "$TEST_DIR/right" "$MOUNT/file"
