@@ -144,9 +144,17 @@ static void serve_read(struct request *request)
 	}
 
 	size_t left = snapshot->size - in->offset;
+	size_t size = left < in->size ? left : in->size;
+	/* A copy: once the kernel has the reply, it may release the handle,
+	 * and the snapshot with it, before we are back. */
+	auto_free char *copy = malloc(size);
 
-	(void)request_reply(request, snapshot->text + in->offset,
-	                    left < in->size ? left : in->size);
+	if (!copy) {
+		request_fail(request, -ENOMEM);
+		return;
+	}
+	memcpy(copy, snapshot->text + in->offset, size);
+	(void)request_reply(request, copy, size);
 }
 
 /* One line, with or without its end, as a string. */
