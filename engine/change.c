@@ -281,8 +281,8 @@ static void change_insert_locked(struct file *file, struct change_pages *built,
 		page->checksum =
 			checksum_page(cache_memory(&engine->cache, page),
 		                      file->sum_id, page->index);
-		sums_learn(&engine->sums, file->sum_id, page->index,
-		           page->checksum);
+		sums_learn(&engine->sums, file->sum_id, file->change_count,
+		           page->index, page->checksum);
 	}
 	cache_publish(&engine->cache, valid, n, file->sum_id);
 	stat_add(&engine->stats, write_pages_kept, n);

@@ -30,7 +30,9 @@ struct sum_group {
 	uint64_t file_id; /* 0: empty */
 	uint64_t number;  /* page_index >> SUM_GROUP_SHIFT */
 	uint64_t known;   /* a bit for each page */
-	uint64_t used;    /* when, in uses of its set */
+	uint64_t current; /* likewise: learned in @epoch */
+	uint64_t epoch;
+	uint64_t used; /* when, in uses of its set */
 	uint64_t values[SUM_GROUP_PAGES];
 };
 
@@ -161,6 +163,7 @@ static struct sum_group *set_make(struct sum_set *set, uint64_t file_id,
 	group->file_id = file_id;
 	group->number = number;
 	group->known = 0;
+	group->current = 0;
 	group->used = ++set->clock;
 	return group;
 }
@@ -191,6 +194,8 @@ static void sums_inherit(struct sums *sums, const struct sum_set *from)
 			set_make(set, old->file_id, old->number);
 
 		group->known = old->known;
+		group->current = old->current;
+		group->epoch = old->epoch;
 		memcpy(group->values, old->values, sizeof(group->values));
 	}
 }
@@ -213,17 +218,21 @@ void sums_resize(struct sums *sums, size_t bytes)
 }
 
 static enum sum_verdict group_judge(const struct sum_group *group,
-                                    unsigned slot, uint64_t value)
+                                    uint64_t epoch, unsigned slot,
+                                    uint64_t value)
 {
 	if (!group || !(group->known & 1ULL << slot))
 		return SUM_UNKNOWN;
-	return group->values[slot] == value ? SUM_MATCHES : SUM_DIFFERS;
+	if (group->epoch == epoch && group->current & 1ULL << slot)
+		return group->values[slot] == value ? SUM_MATCHES : SUM_DIFFERS;
+	return group->values[slot] == value ? SUM_MATCHES_OLD : SUM_DIFFERS_OLD;
 }
 
 /* Pages @first .. @first + @count lie in one group. */
 static void sums_compare_group(struct sums *sums, uint64_t file_id,
-                               uint64_t first, const uint64_t *values,
-                               size_t count, enum sum_verdict *ret_verdicts)
+                               uint64_t epoch, uint64_t first,
+                               const uint64_t *values, size_t count,
+                               enum sum_verdict *ret_verdicts)
 {
 	uint64_t number = first >> SUM_GROUP_SHIFT;
 	uint64_t hash = sums_hash(file_id, number);
@@ -235,11 +244,11 @@ static void sums_compare_group(struct sums *sums, uint64_t file_id,
 
 	for (size_t i = 0; i < count; i++)
 		ret_verdicts[i] = group_judge(
-			group, (first + i) % SUM_GROUP_PAGES, values[i]);
+			group, epoch, (first + i) % SUM_GROUP_PAGES, values[i]);
 }
 
-void sums_compare(struct sums *sums, uint64_t file_id, uint64_t first,
-                  const uint64_t *values, size_t count,
+void sums_compare(struct sums *sums, uint64_t file_id, uint64_t epoch,
+                  uint64_t first, const uint64_t *values, size_t count,
                   enum sum_verdict *ret_verdicts)
 {
 	assert(file_id != 0);
@@ -248,7 +257,7 @@ void sums_compare(struct sums *sums, uint64_t file_id, uint64_t first,
 
 		if (n > count)
 			n = count;
-		sums_compare_group(sums, file_id, first, values, n,
+		sums_compare_group(sums, file_id, epoch, first, values, n,
 		                   ret_verdicts);
 		first += n;
 		values += n;
@@ -257,8 +266,8 @@ void sums_compare(struct sums *sums, uint64_t file_id, uint64_t first,
 	}
 }
 
-void sums_learn(struct sums *sums, uint64_t file_id, uint64_t page_index,
-                uint64_t value)
+void sums_learn(struct sums *sums, uint64_t file_id, uint64_t epoch,
+                uint64_t page_index, uint64_t value)
 {
 	assert(file_id != 0);
 	uint64_t number = page_index >> SUM_GROUP_SHIFT;
@@ -272,8 +281,12 @@ void sums_learn(struct sums *sums, uint64_t file_id, uint64_t page_index,
 		return;
 	struct sum_group *group = set_make(set, file_id, number);
 
+	if (group->epoch != epoch)
+		group->current = 0;
+	group->epoch = epoch;
 	group->values[slot] = value;
 	group->known |= 1ULL << slot;
+	group->current |= 1ULL << slot;
 }
 
 /* Forget the pages of one group that lie in @first .. @last. */

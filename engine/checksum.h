@@ -48,16 +48,28 @@ void sums_resize(struct sums *sums, size_t bytes);
 
 void sums_close(struct sums *sums);
 
-enum sum_verdict { SUM_UNKNOWN, SUM_MATCHES, SUM_DIFFERS };
+/*
+ * What is known of a page against what it is.  A sum from before the last
+ * change of ours is OLD: a stranger's change that ran beside ours could not be
+ * told from it, so a difference proves nothing.
+ */
+enum sum_verdict {
+	SUM_UNKNOWN,
+	SUM_MATCHES,
+	SUM_DIFFERS,
+	SUM_MATCHES_OLD,
+	SUM_DIFFERS_OLD,
+};
 
-/* What is known of @count pages from @first on says this of @values. */
-void sums_compare(struct sums *sums, uint64_t file_id, uint64_t first,
-                  const uint64_t *values, size_t count,
+/* What is known of @count pages from @first on says this of @values.  @epoch
+ * counts our own changes of the file. */
+void sums_compare(struct sums *sums, uint64_t file_id, uint64_t epoch,
+                  uint64_t first, const uint64_t *values, size_t count,
                   enum sum_verdict *ret_verdicts);
 
 /* From now on @value is known of the page. */
-void sums_learn(struct sums *sums, uint64_t file_id, uint64_t page_index,
-                uint64_t value);
+void sums_learn(struct sums *sums, uint64_t file_id, uint64_t epoch,
+                uint64_t page_index, uint64_t value);
 
 /* Nothing is known any more of pages @first to @last; @last may be
  * UINT64_MAX. */

@@ -28,9 +28,7 @@ struct lane {
 
 	/* Guarded by itself. */
 	struct stats_block stats;
-	struct worker_pool workers; /* calls that may block */
-	struct worker_pool readers; /* io_method=worker */
-	struct worker_pool aside;   /* what may wait for the workers */
+	struct worker_pool pools[LANE_POOL_COUNT];
 
 	/* Atomic: any thread pushes (release), the lane takes all (acquire). */
 	_Atomic(struct task *) posted;
@@ -90,6 +88,9 @@ void lane_close(struct lane *lane);
 
 /* Whoever waits for free pages may try again. */
 void engine_feed(struct engine *engine);
+
+/* Has a worker of the lane anything to do? */
+bool lane_is_working(struct lane *lane);
 
 /* An entry of the lane's ring; never NULL: a full queue is flushed first. */
 struct io_uring_sqe *lane_entry(struct lane *lane);

@@ -272,9 +272,7 @@ void engine_quiesce(struct engine *engine)
 		struct lane *lane = &engine->lanes[i];
 
 		/* Polling is enough for something that happens once. */
-		while (!lane_is_quiet(lane) ||
-		       !worker_pool_is_idle(&lane->workers) ||
-		       !worker_pool_is_idle(&lane->aside))
+		while (!lane_is_quiet(lane) || lane_is_working(lane))
 			(void)usleep(1000);
 	}
 }

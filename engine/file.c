@@ -307,7 +307,7 @@ void file_release_fd(struct file *file, struct lane *lane, unsigned count)
 	}
 	*closing =
 		(struct file_closing){.task.run = file_close_later, .fd = fd};
-	lane_work(lane, &closing->task);
+	lane_work(lane, LANE_BLOCKING, &closing->task);
 }
 
 int file_descriptor(const struct file *file)

@@ -229,33 +229,47 @@ static void fill_verify(struct io *io, struct fill_result *result,
 		result->sums[i] = checksum_page(memory, sum_id, first + i);
 		io->pages[i]->checksum = result->sums[i];
 	}
-	sums_compare(&engine->sums, sum_id, first, result->sums, result->good,
-	             result->verdicts);
+	sums_compare(&engine->sums, sum_id, io->change_count, first,
+	             result->sums, result->good, result->verdicts);
+}
+
+static void fill_learn_page(struct io *io, struct page *page, uint64_t sum,
+                            enum sum_verdict verdict)
+{
+	struct lane *lane = io->lane;
+	struct stats_block *stats = &lane->stats;
+
+	switch (verdict) {
+	case SUM_DIFFERS:
+		return; /* reported, and never learned by itself */
+	case SUM_MATCHES:
+		stat_add(stats, checksum_verified, 1);
+		stat_add(stats, checksum_transient, page->is_suspect);
+		return;
+	case SUM_MATCHES_OLD:
+		stat_add(stats, checksum_verified, 1);
+		break;
+	case SUM_DIFFERS_OLD:
+		stat_add(stats, checksum_outdated, 1);
+		break;
+	case SUM_UNKNOWN:
+		stat_add(stats, checksum_learned, 1);
+		break;
+	}
+	sums_learn(&lane->engine->sums, io->file->sum_id, io->change_count,
+	           page->index, sum);
 }
 
 /* The file's bytes were read while it had this identity and nothing changed
  * it: believe and learn the sums.  Under the lock. */
 static void fill_learn_locked(struct io *io, struct fill_result *result)
 {
-	struct lane *lane = io->lane;
-	struct file *file = io->file;
-
-	assert(lock_is_held(&file->lock));
+	assert(lock_is_held(&io->file->lock));
 	for (size_t i = 0; i < result->good; i++) {
-		struct page *page = io->pages[i];
-
 		/* Detached: it raced with a change. */
-		if (!page->is_indexed || result->errors[i])
-			continue;
-		if (result->verdicts[i] == SUM_MATCHES) {
-			stat_add(&lane->stats, checksum_verified, 1);
-			if (page->attempts > 0 && page->is_suspect)
-				stat_add(&lane->stats, checksum_transient, 1);
-		} else if (result->verdicts[i] == SUM_UNKNOWN) {
-			sums_learn(&lane->engine->sums, file->sum_id,
-			           page->index, result->sums[i]);
-			stat_add(&lane->stats, checksum_learned, 1);
-		}
+		if (io->pages[i]->is_indexed && !result->errors[i])
+			fill_learn_page(io, io->pages[i], result->sums[i],
+			                result->verdicts[i]);
 	}
 }
 
@@ -428,9 +442,11 @@ static void fill_done(struct io *io)
 		(void)file_meets(file, &identity);
 
 	lock_acquire(&file->lock);
-	/* Sums hold only if the pages were summed under the present name. */
+	/* Sums hold only if the pages were read and summed under the present
+	 * name, and no change of ours came between. */
 	fill_judge_locked(io, &result,
 	                  keeps_sums && file->sum_id == sum_id &&
+	                          file->change_count == io->change_count &&
 	                          file_has_sums_locked(file));
 	fill_settle_locked(io, &result, waiters);
 	lock_release(&file->lock);

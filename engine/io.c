@@ -116,6 +116,7 @@ static void io_expect(struct io *io)
 
 	scoped_lock(&file->lock);
 	io->is_direct = file->is_direct;
+	io->change_count = file->change_count;
 	if (file->size <= io->offset)
 		io->expected = 0;
 	else if (file->size - io->offset < io->length)

@@ -79,6 +79,7 @@ struct io {
 
 	/* The rest is io.c's and the method's. */
 	size_t length;
+	uint64_t change_count; /* of the file at submit */
 	size_t expected; /* bytes up to the end of file as known at submit */
 	size_t last_end; /* where the read before this one ended */
 	uint64_t started_ns;

@@ -45,16 +45,11 @@ bool lane_is_current(const struct lane *lane)
 	return lane_current == lane;
 }
 
-void lane_work(struct lane *lane, struct task *task)
+void lane_work(struct lane *lane, enum lane_pool pool, struct task *task)
 {
+	assert(pool < LANE_POOL_COUNT);
 	stat_add(&lane->stats, worker_jobs, 1);
-	worker_pool_run(&lane->workers, task);
-}
-
-void lane_work_aside(struct lane *lane, struct task *task)
-{
-	stat_add(&lane->stats, worker_jobs, 1);
-	worker_pool_run(&lane->aside, task);
+	worker_pool_run(&lane->pools[pool], task);
 }
 
 static void lane_wake(struct lane *lane)
@@ -260,22 +255,20 @@ static void lane_feed(struct task *task)
 static int lane_open_pools(struct lane *lane)
 {
 	const struct options *options = lane->engine->options;
-	const struct {
-		struct worker_pool *pool;
-		unsigned thread_max;
-	} pools[] = {
-		{&lane->workers, LANE_WORKERS_MAX},
-		{&lane->readers, (unsigned)option_get(options, io_workers)},
-		{&lane->aside, 1},
+	const unsigned thread_max[LANE_POOL_COUNT] = {
+		[LANE_BLOCKING] = LANE_WORKERS_MAX,
+		[LANE_QUICK] = 1,
+		[LANE_ASIDE] = 1,
+		[LANE_READING] = (unsigned)option_get(options, io_workers),
 	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(pools); i++) {
-		int err = worker_pool_open(pools[i].pool, lane->cpu,
-		                           pools[i].thread_max);
+	for (unsigned i = 0; i < LANE_POOL_COUNT; i++) {
+		int err = worker_pool_open(&lane->pools[i], lane->cpu,
+		                           thread_max[i]);
 		if (err == 0)
 			continue;
 		while (i-- > 0)
-			worker_pool_close(pools[i].pool);
+			worker_pool_close(&lane->pools[i]);
 		return err;
 	}
 	return 0;
@@ -283,9 +276,17 @@ static int lane_open_pools(struct lane *lane)
 
 static void lane_close_pools(struct lane *lane)
 {
-	worker_pool_close(&lane->workers);
-	worker_pool_close(&lane->readers);
-	worker_pool_close(&lane->aside);
+	for (unsigned i = 0; i < LANE_POOL_COUNT; i++)
+		worker_pool_close(&lane->pools[i]);
+}
+
+bool lane_is_working(struct lane *lane)
+{
+	for (unsigned i = 0; i < LANE_POOL_COUNT; i++) {
+		if (!worker_pool_is_idle(&lane->pools[i]))
+			return true;
+	}
+	return false;
 }
 
 static int lane_open_parts(struct lane *lane)

@@ -11,8 +11,8 @@
  * whoever runs it next.  Tasks travel both ways: lane_work() from a lane to a
  * worker, lane_post() from any thread to a lane.
  *
- *	lane_work(lane, &request->task);	run() on a worker, may block
- *	lane_post(lane, &request->task);	run() on the lane, must not
+ *	lane_work(lane, LANE_BLOCKING, &task);	run() on a worker, may block
+ *	lane_post(lane, &task);			run() on the lane, must not
  */
 #ifndef ENGINE_LANE_H
 #define ENGINE_LANE_H
@@ -34,13 +34,19 @@ struct lane_event {
 	void (*done)(struct lane_event *event, int result);
 };
 
+/* What a task may wait for decides who runs it. */
+enum lane_pool {
+	LANE_BLOCKING, /* SOURCE: up to 64 at a time */
+	LANE_QUICK,    /* nothing: runs also when all of those hang */
+	LANE_ASIDE,    /* what the blocking ones do: must not take the last of
+	                  them; one at a time */
+	LANE_READING,  /* the I/Os of method_worker.c */
+	LANE_POOL_COUNT,
+};
+
 /* Run @task on a worker of @lane.  Any thread.  Never fails: with no worker
  * free and none to be had, the task waits for one. */
-void lane_work(struct lane *lane, struct task *task);
-
-/* As lane_work(), for a task that may itself wait for what the workers do: it
- * must not take the last of them.  One at a time. */
-void lane_work_aside(struct lane *lane, struct task *task);
+void lane_work(struct lane *lane, enum lane_pool pool, struct task *task);
 
 /* Run @task in the loop of @lane, soon.  Any thread, @lane's own as well. */
 void lane_post(struct lane *lane, struct task *task);

@@ -27,7 +27,7 @@ static void worker_perform(struct task *task)
 static void worker_submit(struct io *io)
 {
 	io->task.run = worker_perform;
-	worker_pool_run(&io->lane->readers, &io->task);
+	worker_pool_run(&io->lane->pools[LANE_READING], &io->task);
 }
 
 const struct io_method method_worker = {

@@ -171,7 +171,7 @@ static void inode_free(struct inode_table *table, struct inode_private *private)
 	 * has many. */
 	private->task.run = inode_destroy_task;
 	lane_work(engine_lane(engine, node_id % engine_lane_count(engine)),
-	          &private->task);
+	          LANE_BLOCKING, &private->task);
 }
 
 /* An inode outside of the table, reached by @fd, which it takes over. */

@@ -52,5 +52,5 @@ void notify_file_changed(void *context, const struct file_key *key)
 	notification->task = (struct task){.run = notify_run};
 	notification->fs = fs;
 	notification->node_id = node_id;
-	lane_work_aside(engine_lane(fs->engine, 0), &notification->task);
+	lane_work(engine_lane(fs->engine, 0), LANE_ASIDE, &notification->task);
 }

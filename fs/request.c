@@ -76,7 +76,7 @@ static void request_start(struct request *request)
 			return;
 		}
 		request->task.run = request_run_control;
-		lane_work(request->lane, &request->task);
+		lane_work(request->lane, LANE_QUICK, &request->task);
 		return;
 	}
 	if (request->operation->on_lane) {
@@ -84,7 +84,7 @@ static void request_start(struct request *request)
 		return;
 	}
 	request->task.run = request_run;
-	lane_work(request->lane, &request->task);
+	lane_work(request->lane, LANE_BLOCKING, &request->task);
 }
 
 static bool request_has_reply(const struct request *request)

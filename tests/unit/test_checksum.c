@@ -94,7 +94,7 @@ static enum sum_verdict ask(uint64_t file, uint64_t page, uint64_t value)
 {
 	enum sum_verdict verdict;
 
-	sums_compare(&sums, file, page, &value, 1, &verdict);
+	sums_compare(&sums, file, 1, page, &value, 1, &verdict);
 	return verdict;
 }
 
@@ -106,12 +106,12 @@ static void what_was_learned_is_known(void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
 		assert_int_equal(ask(FILE_A, places[i], 5), SUM_UNKNOWN);
-		sums_learn(&sums, FILE_A, places[i], 5);
+		sums_learn(&sums, FILE_A, 1, places[i], 5);
 		assert_int_equal(ask(FILE_A, places[i], 5), SUM_MATCHES);
 		assert_int_equal(ask(FILE_A, places[i], 6), SUM_DIFFERS);
 		/* The file's other state, another file: another name. */
 		assert_int_equal(ask(FILE_B, places[i], 5), SUM_UNKNOWN);
-		sums_learn(&sums, FILE_A, places[i], 6);
+		sums_learn(&sums, FILE_A, 1, places[i], 6);
 		assert_int_equal(ask(FILE_A, places[i], 6), SUM_MATCHES);
 		sums_forget(&sums, FILE_A, places[i], places[i]);
 		assert_int_equal(ask(FILE_A, places[i], 6), SUM_UNKNOWN);
@@ -128,11 +128,11 @@ static void runs_are_compared(void **state)
 	for (unsigned i = 0; i < RUN; i++) {
 		values[i] = 1000 + i;
 		if (i % 3 == 0)
-			sums_learn(&sums, FILE_A, 50 + i, values[i]);
+			sums_learn(&sums, FILE_A, 1, 50 + i, values[i]);
 		if (i % 3 == 1)
-			sums_learn(&sums, FILE_A, 50 + i, 7);
+			sums_learn(&sums, FILE_A, 1, 50 + i, 7);
 	}
-	sums_compare(&sums, FILE_A, 50, values, RUN, verdicts);
+	sums_compare(&sums, FILE_A, 1, 50, values, RUN, verdicts);
 	for (unsigned i = 0; i < RUN; i++)
 		assert_int_equal(verdicts[i], i % 3 == 0   ? SUM_MATCHES
 		                              : i % 3 == 1 ? SUM_DIFFERS
@@ -145,7 +145,7 @@ static void a_replaced_group_is_unknown(void **state)
 	uint64_t known = 0;
 
 	for (uint64_t number = 0; number < groups; number++)
-		sums_learn(&sums, FILE_A, number * 64 + number % 64, number);
+		sums_learn(&sums, FILE_A, 1, number * 64 + number % 64, number);
 	for (uint64_t number = 0; number < groups; number++) {
 		uint64_t page = number * 64;
 
@@ -165,13 +165,28 @@ static void a_replaced_group_is_unknown(void **state)
 	assert_int_equal(known, sums.set_count * WAYS);
 }
 
+/* After a change of ours a difference proves nothing, a match still does. */
+static void a_sum_from_before_a_change_is_old(void **state)
+{
+	const uint64_t values[] = {5, 6, 7};
+	enum sum_verdict verdicts[3];
+
+	for (unsigned i = 0; i < 3; i++)
+		sums_learn(&sums, FILE_A, 1, i, 5 + i % 2);
+	sums_learn(&sums, FILE_A, 2, 1, 9);
+	sums_compare(&sums, FILE_A, 2, 0, values, 3, verdicts);
+	assert_int_equal(verdicts[0], SUM_MATCHES_OLD);
+	assert_int_equal(verdicts[1], SUM_DIFFERS);
+	assert_int_equal(verdicts[2], SUM_DIFFERS_OLD);
+}
+
 /* Neighbours do not push each other out while there is room. */
 static void a_large_file_fills_the_table(void **state)
 {
 	const uint64_t groups = sums.set_count * WAYS;
 
 	for (uint64_t number = 0; number < groups; number++)
-		sums_learn(&sums, FILE_A, number * 64, number);
+		sums_learn(&sums, FILE_A, 1, number * 64, number);
 	for (uint64_t number = 0; number < groups; number++)
 		assert_int_equal(ask(FILE_A, number * 64, number), SUM_MATCHES);
 }
@@ -201,8 +216,8 @@ static void ranges_are_forgotten(void **state)
 		bool was_known[1000];
 
 		for (uint64_t page = 0; page < 1000; page++)
-			sums_learn(&sums, FILE_A, page, page);
-		sums_learn(&sums, FILE_B, 1 << 21, 9);
+			sums_learn(&sums, FILE_A, 1, page, page);
+		sums_learn(&sums, FILE_B, 1, 1 << 21, 9);
 		for (uint64_t page = 0; page < 1000; page++)
 			was_known[page] = ask(FILE_A, page, page) ==
 			                  SUM_MATCHES;
@@ -226,8 +241,8 @@ static void without_a_budget_nothing_is_known(void **state)
 	enum sum_verdict verdict = SUM_MATCHES;
 
 	assert_int_equal(sums_open(&none, 100), 0);
-	sums_learn(&none, FILE_A, 0, value);
-	sums_compare(&none, FILE_A, 0, &value, 1, &verdict);
+	sums_learn(&none, FILE_A, 1, 0, value);
+	sums_compare(&none, FILE_A, 1, 0, &value, 1, &verdict);
 	assert_int_equal(verdict, SUM_UNKNOWN);
 	sums_forget(&none, FILE_A, 0, UINT64_MAX);
 	sums_close(&none);
@@ -244,6 +259,7 @@ int main(void)
 		TEST(runs_are_compared),
 		TEST(a_replaced_group_is_unknown),
 		TEST(a_large_file_fills_the_table),
+		TEST(a_sum_from_before_a_change_is_old),
 		TEST(ranges_are_forgotten),
 		cmocka_unit_test(without_a_budget_nothing_is_known),
 	};
