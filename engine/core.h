@@ -62,6 +62,7 @@ struct engine {
 	struct cache cache;
 	struct sums sums;
 	bool has_memory;          /* cache and sums are open */
+	size_t cache_max_bytes;   /* address space reserved for the cache */
 	struct stats_block stats; /* guarded by itself */
 	struct lane *lanes;
 	unsigned lane_count;

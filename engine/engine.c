@@ -65,21 +65,41 @@ static void engine_share_cache(struct engine *engine)
 	                      memory_order_relaxed);
 }
 
+/* Memory that a cache can have at all: more than the machine has is a mistake
+ * that would only show when it swaps. */
+static void engine_limit_cache(struct engine *engine)
+{
+	options_lower(engine->options, OPTION_cache_size,
+	              (int64_t)engine->cache_max_bytes,
+	              "the memory reserved at mount (that of this machine)");
+}
+
+static int engine_open_cache(struct engine *engine, size_t max_bytes)
+{
+	engine->cache_max_bytes = max_bytes;
+	return cache_open(&engine->cache, engine_page_budget(engine), max_bytes,
+	                  file_evict, file_forget_page, &engine->stats);
+}
+
 static int engine_open_memory(struct engine *engine)
 {
-	struct options *options = engine->options;
-	size_t size = (size_t)option_get(options, cache_size);
 	struct sysinfo info;
-	size_t max = size;
 
 	/* A live cache_size may grow up to the machine's memory. */
-	if (sysinfo(&info) == 0 && info.totalram * info.mem_unit > max)
-		max = info.totalram * info.mem_unit;
+	if (sysinfo(&info) < 0)
+		return -errno;
+	engine->cache_max_bytes = info.totalram * info.mem_unit;
+	engine_limit_cache(engine);
+
 	int err = sums_open(&engine->sums, engine_sums_budget(engine));
 	if (err < 0)
 		return err;
-	err = cache_open(&engine->cache, engine_page_budget(engine), max,
-	                 file_evict, file_forget_page, &engine->stats);
+	err = engine_open_cache(engine, engine->cache_max_bytes);
+	/* Address space is limited: then the cache cannot grow. */
+	if (err < 0)
+		err = engine_open_cache(
+			engine,
+			(size_t)option_get(engine->options, cache_size));
 	if (err < 0)
 		sums_close(&engine->sums);
 	return err;
@@ -307,6 +327,7 @@ const char *engine_method_name(const struct engine *engine)
 
 void engine_apply_options(struct engine *engine)
 {
+	engine_limit_cache(engine);
 	sums_resize(&engine->sums, engine_sums_budget(engine));
 	cache_resize(&engine->cache, engine_page_budget(engine));
 	engine_share_cache(engine);

@@ -243,6 +243,9 @@ static int session_words(const struct mount *mount,
 	auto_free char *name = NULL;
 	int err = words ? 0 : -1;
 
+	if (options->wants_privileges && !mount->is_privileged)
+		log_message(LOG_WARNING, "suid and dev are for root: the mount "
+		                         "is nosuid and nodev");
 	if (asprintf(&name, "fsname=%s", mount->source) < 0) {
 		name = NULL;
 		return -ENOMEM;

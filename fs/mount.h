@@ -30,6 +30,7 @@ struct mount_options {
 	bool allow_other;
 	bool default_permissions;
 	bool has_name;
+	bool wants_privileges; /* suid or dev */
 };
 
 /* Add one word of -o.  -ENOENT: not a mount option; -ENOMEM. */

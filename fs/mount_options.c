@@ -58,6 +58,8 @@ int mount_options_add(struct mount_options *options, const char *word)
 		options->default_permissions = true;
 	if (strncmp(word, "fsname=", strlen("fsname=")) == 0)
 		options->has_name = true;
+	if (strcmp(word, "suid") == 0 || strcmp(word, "dev") == 0)
+		options->wants_privileges = true;
 	return fuse_opt_add_opt_escaped(&options->words, word) ? -ENOMEM : 0;
 }
 

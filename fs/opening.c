@@ -82,6 +82,18 @@ static bool opening_may_keep_locked(const struct opening *opening,
 	return may_keep;
 }
 
+/* Without default_permissions nobody but SOURCE checks access, and a file that
+ * is open already would not be asked for again. */
+static int opening_ask(const struct opening *opening)
+{
+	if (opening->fs->default_permissions || opening->fd >= 0)
+		return 0;
+	auto_close int fd = inode_reopen(
+		opening->inode, (opening->flags & O_ACCMODE) | O_CLOEXEC);
+
+	return fd < 0 ? fd : 0;
+}
+
 /* Join those who have the inode open, in the mode that they share. */
 static int opening_attach(struct opening *opening, struct handle *handle)
 {
@@ -183,6 +195,9 @@ static int opening_make_handle(struct opening *opening)
 			return opening->fd;
 	}
 
+	err = opening_ask(opening);
+	if (err)
+		return err;
 	handle = handle_new(opening->fs->handles, HANDLE_FILE);
 	if (!handle)
 		return -ENOMEM;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "engine/cleanup.h"
+#include "fs/control.h"
 #include "fs/fs.h"
 #include "fs/handle.h"
 #include "fs/inode.h"
@@ -196,6 +197,13 @@ static int listing_fill(struct listing *listing, struct handle *handle,
 		return err;
 
 	while ((err = directory_peek_locked(handle, &entry)) > 0) {
+		/* Somebody made it on SOURCE after the mount: the name stays
+		 * ours. */
+		if (control_is_name(listing->fs, handle->inode->node_id,
+		                    entry->d_name)) {
+			directory_advance_locked(handle, entry);
+			continue;
+		}
 		size_t name_bytes = strlen(entry->d_name);
 		size_t bytes = listing_entry_bytes(listing, name_bytes);
 
