@@ -24,7 +24,7 @@ enum {
 	/* Pages looked at under one hold of the file's lock. */
 	CHANGE_WALK_PAGES = 1024,
 
-	/* Each time another change of the file got on: with 64 workers a lane
+	/* Each time another change of the file got on: with 256 workers a lane
 	 * so many in a row do not happen, and giving up only costs the cache.
 	 */
 	FOLLOW_ATTEMPTS_MAX = 1000,

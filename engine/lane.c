@@ -16,7 +16,7 @@
 enum {
 	/* Threads for calls that may block, per lane: as many calls may hang
 	 * in a SOURCE that hangs before the others have to wait. */
-	LANE_WORKERS_MAX = 64,
+	LANE_WORKERS_MAX = 256,
 
 	/* Entries besides the I/Os: armed reads and the wake-up. */
 	LANE_ENTRIES_EXTRA = 16,

@@ -36,7 +36,7 @@ struct lane_event {
 
 /* What a task may wait for decides who runs it. */
 enum lane_pool {
-	LANE_BLOCKING, /* SOURCE: up to 64 at a time */
+	LANE_BLOCKING, /* SOURCE: up to 256 at a time */
 	LANE_QUICK,    /* nothing: runs also when all of those hang */
 	LANE_ASIDE,    /* what the blocking ones do: must not take the last of
 	                  them; one at a time */

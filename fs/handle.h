@@ -39,9 +39,11 @@ struct handle {
 
 	struct inode *inode; /* a reference; NULL for control files */
 	struct file *file;   /* HANDLE_FILE: the engine's, a user */
-	int fd;              /* HANDLE_FILE: for writing and fsync, or -1 when
-	                        opened read-only; HANDLE_DIRECTORY: the stream */
-	int flags;           /* open(2) flags of the program */
+
+	/* HANDLE_FILE: for writing and fsync, or -1 when opened read-only;
+	 * HANDLE_DIRECTORY: the stream. */
+	int fd;
+	int flags; /* open(2) flags of the program */
 	struct directory_stream directory;
 	struct control_snapshot *snapshot;
 	uint64_t control_node;

@@ -65,6 +65,11 @@ if mkdir "$MOUNT/.aheadfs" 2>/dev/null; then
 	fail "its name can be taken"
 fi
 [[ $(ls -A "$SOURCE") == $'directory\nfile' ]] || fail "SOURCE has changed"
+# Made on SOURCE after the mount, it changes nothing.
+touch "$SOURCE/.aheadfs"
+[[ $(ls -lA "$MOUNT") != *.aheadfs* ]] || fail "a stranger's file is listed"
+expect "stats are still there" "$(wc -l <"$MOUNT/.aheadfs/stats")" -gt 30
+rm "$SOURCE/.aheadfs"
 unmount
 
 # Another name, or none.

@@ -52,6 +52,10 @@ as_user "$TEST_DIR/pattern" read "$SOURCE/written" 16 >/dev/null
 as_user mkdir "$MOUNT/directory"
 as_user cat "$MOUNT/.aheadfs/stats" >"$TEST_DIR/stats"
 grep -q '^read_bytes [1-9]' "$TEST_DIR/stats" || fail "nothing was counted"
+# Somebody has it open: that gives nobody else the right to read it.
+as_user bash -c 'exec 5<"$1" && chmod 000 "$1" && ! cat "$1" >/dev/null' \
+	- "$MOUNT/file" 2>>"$LOG" || fail "an open file can be read by all"
+as_user chmod 644 "$SOURCE/file"
 # Without allow_other it is the user's alone.
 expect_error "Permission denied" ls "$MOUNT"
 
