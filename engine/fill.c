@@ -130,9 +130,11 @@ static bool fill_start(struct lane *lane, const struct fill_claim *claims,
 	return true;
 }
 
-/* Start the runs of one class; what starts is marked by a NULL page. */
-static bool fill_start_class(struct lane *lane, enum io_class class,
-                             size_t limit_pages)
+/* Start what is wanted, or else everything; what starts is marked by a NULL
+ * page.  A page may become wanted at any time, on another lane: so the second
+ * turn leaves nothing out.  False: no I/O is free. */
+static bool fill_start_runs(struct lane *lane, bool is_for_wanted,
+                            size_t limit_pages)
 {
 	struct fill *fill = &lane->fill;
 
@@ -148,9 +150,10 @@ static bool fill_start_class(struct lane *lane, enum io_class class,
 		bool is_wanted = run_is_wanted(run, n);
 
 		i += n;
-		if (is_wanted != (class == IO_DEMAND))
+		if (is_for_wanted && !is_wanted)
 			continue;
-		if (!fill_start(lane, run, n, class))
+		if (!fill_start(lane, run, n,
+		                is_wanted ? IO_DEMAND : IO_READAHEAD))
 			return false;
 		for (size_t k = 0; k < n; k++)
 			run[k].page = NULL;
@@ -181,10 +184,12 @@ void fill_flush(struct lane *lane)
 	if (limit_pages > IO_PAGES_MAX)
 		limit_pages = IO_PAGES_MAX;
 	qsort(fill->claims, fill->count, sizeof(*fill->claims), claim_compare);
-	if (!fill_start_class(lane, IO_DEMAND, limit_pages) ||
-	    !fill_start_class(lane, IO_READAHEAD, limit_pages))
+	if (!fill_start_runs(lane, true, limit_pages) ||
+	    !fill_start_runs(lane, false, limit_pages))
 		stat_add(&lane->stats, io_queue_full, 1);
 	fill_compact(fill);
+	/* What is left is started when an I/O completes. */
+	assert(fill->count == 0 || lane->ios.in_flight > 0);
 	fill->request = 1;
 }
 
