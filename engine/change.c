@@ -278,11 +278,10 @@ static void change_insert_locked(struct file *file, struct change_pages *built,
 		valid[n++] = page;
 		if (!has_sums)
 			continue;
-		page->checksum =
-			checksum_page(cache_memory(&engine->cache, page),
-		                      file->sum_id, page->index);
 		sums_learn(&engine->sums, file->sum_id, file->change_count,
-		           page->index, page->checksum);
+		           page->index,
+		           checksum_page(cache_memory(&engine->cache, page),
+		                         file->sum_id, page->index));
 	}
 	cache_publish(&engine->cache, valid, n, file->sum_id);
 	stat_add(&engine->stats, write_pages_kept, n);

@@ -320,11 +320,6 @@ struct lane *engine_lane(struct engine *engine, unsigned index)
 	return &engine->lanes[index];
 }
 
-const char *engine_method_name(const struct engine *engine)
-{
-	return engine->method->name;
-}
-
 void engine_apply_options(struct engine *engine)
 {
 	engine_limit_cache(engine);

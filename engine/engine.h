@@ -64,7 +64,4 @@ uint64_t engine_stat(struct engine *engine, enum stat_id id);
 /* One line per I/O in flight, see aheadfs(8).  Any thread. */
 void engine_print_inflight(struct engine *engine, FILE *stream);
 
-/* What reads SOURCE: "io_uring", "worker" or "sync". */
-const char *engine_method_name(const struct engine *engine);
-
 #endif

@@ -232,7 +232,6 @@ static void fill_verify(struct io *io, struct fill_result *result,
 		void *memory = cache_memory(&engine->cache, io->pages[i]);
 
 		result->sums[i] = checksum_page(memory, sum_id, first + i);
-		io->pages[i]->checksum = result->sums[i];
 	}
 	sums_compare(&engine->sums, sum_id, io->change_count, first,
 	             result->sums, result->good, result->verdicts);

@@ -67,8 +67,6 @@ struct page {
 	 * under the file's lock, which orders it; the decrement is release,
 	 * and the one that reaches zero acquires before the page is reused. */
 	_Atomic(uint32_t) references;
-
-	uint64_t checksum;
 };
 
 static inline uint64_t page_of(uint64_t offset)

@@ -19,10 +19,6 @@ enum {
 	/* Times per batch up to there: files of a few MiB are read to their end
 	 * before doubling would have got anywhere. */
 	WINDOW_RAMP = 4,
-
-	/* Of the largest I/O: a stream asks for more once so much fits in, so
-	 * that it neither trickles nor runs dry. */
-	BATCH_SHARE = 1,
 };
 
 static bool stream_continues(const struct stream *stream, uint64_t first)
@@ -101,7 +97,8 @@ static struct stream_plan stream_propose(struct stream_set *set,
 {
 	struct stream_plan plan = {.stream = (uint32_t)(stream - set->streams)};
 	uint32_t window_max = stream_share(set, limits->window_max);
-	uint32_t batch = limits->combine_pages * BATCH_SHARE;
+	/* One largest I/O at a time: neither a trickle nor a gap. */
+	uint32_t batch = limits->combine_pages;
 
 	if (stream->ahead < stream->next)
 		stream->ahead = stream->next;

@@ -42,7 +42,6 @@ struct fs {
 	 * sends before any other, hence relaxed. */
 	atomic_bool allows_direct_mmap; /* direct files may be mapped shared */
 	atomic_bool kills_privileges;   /* clearing suid and sgid is ours */
-	atomic_bool has_setxattr_ext;   /* SETXATTR carries setxattr_flags */
 };
 
 /* Monotonic nanoseconds to a FUSE validity: seconds and nanoseconds from the

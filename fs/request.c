@@ -100,7 +100,6 @@ void request_dispatch(struct request *request)
 	stat_add(stats, requests, 1);
 	request->names[0] = NULL;
 	request->names[1] = NULL;
-	request->context = NULL;
 	request->operation = operation_find(request->header.opcode);
 	if (!request->operation) {
 		request_refuse(request);

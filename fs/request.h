@@ -63,7 +63,6 @@ struct request {
 	/* Free for the operation while it lives. */
 	struct task task;
 	struct read read;
-	void *context;
 };
 
 /* Check, decode and run a request: on this lane, or on a worker if the
